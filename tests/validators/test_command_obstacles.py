@@ -216,6 +216,27 @@ def test_an_option_of_the_line_itself_is_a_persons_to_correct(
 
 
 @pytest.mark.parametrize(
+    ("line", "feedback", "option"),
+    [
+        ("nox -q -s tests", "nox: error: unrecognized arguments: -q", "-q"),
+        ("uv run nox -q", "nox: error: unrecognized arguments: -q", "-q"),
+        # A program of the work, and a tool that a session of nox starts.
+        ("python main.py --json", "main.py: error: unrecognized arguments: --json", ""),
+        ("calc --json", "calc: error: unrecognized arguments: --json", ""),
+        ("nox -s tests", "mypy: error: unrecognized arguments: --new", ""),
+        ("nox -s lint", "nox: error: unrecognized arguments: --new", ""),
+    ],
+)
+def test_an_option_that_a_tool_does_not_know_is_a_persons_to_correct(
+    place: CheckPlace, line: str, feedback: str, option: str
+) -> None:
+    hint = f"nox does not know {option}; correct the command in the goal file"
+    for at_start in (True, False):
+        result = _red(line, feedback, 2)
+        assert obstacle(result, place, at_start=at_start) == (hint if option else "")
+
+
+@pytest.mark.parametrize(
     ("line", "feedback", "why"),
     [
         (

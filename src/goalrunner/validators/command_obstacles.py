@@ -24,7 +24,7 @@ _NO_MODULE = re.compile(
 )
 # "pytest: error: unrecognized arguments: --cov=src"
 _UNKNOWN_OPTION = re.compile(
-    r"^\S+: error: unrecognized arguments: (.+)$", re.MULTILINE
+    r"^(\S+): error: unrecognized arguments: (.+)$", re.MULTILINE
 )
 _OF_PLUGINS = re.compile(
     r"-n|--(?:(?:no-)?cov|asyncio|benchmark|create-db|dist|ds=|html|json-report"
@@ -88,6 +88,8 @@ def obstacle(
         where = "the goal file or pytest's settings" if at_start else "the goal file"
         hint = f"install its plugin, or remove it from {where}"
         return f"pytest does not know {option}; {hint}"
+    if refusal := _refused_by_tool(result):
+        return refusal
     # Later, the agent may have written what stops pytest.
     return _pytest_cannot_start(result.feedback, place) if at_start else ""
 
@@ -171,12 +173,31 @@ def _refused_option(result: ValidatorResult, *, at_start: bool) -> str:
         if call.runner is PYTEST:
             options_of_line |= {word.partition("=")[0] for word in call.arguments}
     # pytest lists all options that it does not know, with their values.
-    for word in refused[1].split():
+    for word in refused[2].split():
         option = word.partition("=")[0]
         if not at_start and option not in options_of_line:
             continue
         if _OF_PLUGINS.match(word):
             return option
+    return ""
+
+
+def _refused_by_tool(result: ValidatorResult) -> str:
+    """Return that a tool does not know an option of the line itself; else empty."""
+    # The work may bring an option of pytest, in conftest.py, but none of these tools.
+    tools = PYTHON_TOOLS - {PYTEST.name}
+    for program in programs(result.command):
+        if program.name.replace("-", "_") not in tools:
+            continue
+        for name, arguments in _UNKNOWN_OPTION.findall(result.feedback):
+            refused_words = [
+                word for word in arguments.split() if word in program.words[1:]
+            ]
+            if name == program.name and refused_words:
+                return (
+                    f"{name} does not know {refused_words[0]}; correct the command in"
+                    " the goal file"
+                )
     return ""
 
 
