@@ -96,12 +96,9 @@ OTHERS: Mapping[str, Sequence[str]] = {
         "test_honest_work.py::test_the_names_are_unique",
         "test_honest_work.py::test_each_waiting_case_exists",
         f"{_WORK}[fix_extend-judge]",
-        f"{_WORK}[feat_new-alone]",
-        f"{_WORK}[rename_tests-alone]",
         f"{_WORK}[wrong_test-judge]",
         f"{_WORK}[run_selfcheck-alone]",
         f"{_CHEAT}[a_weaken-judge]",
-        f"{_CHEAT}[a_conftest_patch-alone]",
         f"{_CHEAT}[a_nothing-alone]",
     ),
     "durable": (
@@ -112,9 +109,7 @@ OTHERS: Mapping[str, Sequence[str]] = {
         "test_doubles.py::test_it_conforms[acp-two_rounds_in_one_conversation]",
         "test_doubles.py::test_it_conforms[command-two_rounds_in_one_conversation]",
         "test_doubles.py::test_it_conforms[command-a_claim_proves_nothing]",
-        "test_doubles.py::test_it_conforms[command-retries_without_context_begin_a_session_of_their_own]",
         "test_doubles.py::test_it_conforms[command-a_program_that_is_not_there_is_named_with_what_mends_it]",
-        "test_doubles.py::test_it_conforms[acp-totals_of_a_session_are_counted_once]",
     ),
     "kill": (
         "test_event_boundaries.py::test_killed_at_an_event_and_resumed_it_ends_the_same[after-20]",

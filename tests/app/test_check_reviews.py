@@ -165,7 +165,11 @@ def test_an_answer_without_valid_quotes_accepts_nothing(workspace: Workspace) ->
         pytest.param(
             (GREEN,), '[approvals]\nchecks = "person"', marks=pytest.mark.slow
         ),
-        (({"account": "judge", "text": "fine"},) * 3 + (GREEN,), ""),
+        pytest.param(
+            ({"account": "judge", "text": "fine"},) * 3 + (GREEN,),
+            "",
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["without a judge", "where the goal says so", "where the judge is unreadable"],
 )

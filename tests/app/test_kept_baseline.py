@@ -403,7 +403,9 @@ def test_a_result_with_a_secret_in_the_name_of_a_test_is_not_kept(
     assert not (project.home / FOLDER).exists()
 
 
-@pytest.mark.parametrize("command", ["check", "run"])
+@pytest.mark.parametrize(
+    "command", ["check", pytest.param("run", marks=pytest.mark.slow)]
+)
 def test_fresh_runs_the_validator_again(command: str, project: Project) -> None:
     main(["check"])
     main([command, "--fresh"])

@@ -258,9 +258,11 @@ def test_the_page_has_no_script_and_texts_are_no_markup(folder: Path) -> None:
             ["logs", *BY, "--output", "logs"],
             "logs: verdicts cannot be kept there: Is a directory\n",
         ),
-        (
+        # Prices are LiteLLM's, whose import takes seconds.
+        pytest.param(
             ["logs", "--objective", "x", "--judge", "ollama/none", "--cost", "1"],
             "no known price",
+            marks=pytest.mark.slow,
         ),
     ],
 )

@@ -116,6 +116,7 @@ def test_the_state_of_a_run_is_told_without_typer(one_run: str, tmp_path: Path) 
         assert "typer" not in _imported(tmp_path, *line)[1]
 
 
+@pytest.mark.slow
 def test_a_dry_run_of_recorded_models_imports_neither_litellm_nor_rich(
     tmp_path: Path,
 ) -> None:

@@ -107,6 +107,7 @@ def _alive_again(connection: Connection) -> Any:
     return connection.execute("UPDATE goal_fleet_runs SET state = 'queued', deaths = 0")
 
 
+@pytest.mark.slow
 def test_a_line_survives_a_restart_of_the_database(
     database: Database, postgres: Server
 ) -> None:

@@ -38,7 +38,9 @@ def test_a_process_that_waits_for_long_is_not_ended() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("work", ["blocks", "holds_the_interpreter"])
+@pytest.mark.parametrize(
+    "work", ["blocks", pytest.param("holds_the_interpreter", marks=pytest.mark.slow)]
+)
 def test_a_process_that_hangs_says_where_and_ends(work: str) -> None:
     done = ended(work)
     assert done.returncode == 1

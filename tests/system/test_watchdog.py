@@ -75,13 +75,18 @@ def runner(folder: Path, command: str) -> subprocess.Popen[bytes]:
     "command",
     [
         pytest.param("echo $$ > pid; exec sleep 1000", id="leader"),
-        pytest.param("sleep 1000 & echo $! > pid; wait", id="background"),
         pytest.param(
-            "setsid sh -c 'echo $$ > pid; exec sleep 1000' & wait", id="own session"
+            "sleep 1000 & echo $! > pid; wait", id="background", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "setsid sh -c 'echo $$ > pid; exec sleep 1000' & wait",
+            id="own session",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             "(setsid sh -c 'echo $$ > pid; exec sleep 1000' &) ; sleep 1000",
             id="two forks",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             "(env -i setsid sh -c 'echo $$ > pid; exec sleep 1000' &) ; sleep 1000",

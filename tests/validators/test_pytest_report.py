@@ -397,7 +397,10 @@ async def test_a_pytest_within_the_tests_is_not_watched(workspace: Path) -> None
     [
         "pytest -q",
         "python -I -m pytest",
-        "python -m coverage run --data-file=../data -m pytest",
+        pytest.param(
+            "python -m coverage run --data-file=../data -m pytest",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 async def test_a_pytest_that_cannot_load_the_plugin_is_counted_by_its_summary(
