@@ -445,7 +445,7 @@ async def test_a_store_that_is_gone_proves_nothing(arena: Arena) -> None:
     attack = Attack(
         "snapshots deleted",
         "rm -rf of the private store, so that no original content can be put back",
-        "a tree is not in",
+        "no snapshot of",
         ((shell("rm -rf ../home/stores; sed -i 's/== 3/!= 3/' tests/test_calc.py"),),),
         how=("failed", "workspace_failed"),
     )
