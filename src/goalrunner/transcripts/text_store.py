@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from array import array
-from tempfile import NamedTemporaryFile, gettempdir
+from tempfile import TemporaryFile, gettempdir
 
 from goalrunner.core.errors import UsageError
 
@@ -16,8 +16,9 @@ class TextStore:
     """Texts in a temporary file, so that a long transcript needs little memory."""
 
     def __init__(self) -> None:
-        self._file = NamedTemporaryFile(prefix="goal-transcript-")  # noqa: SIM115
-        # The file must outlive this function; it is removed with this object.
+        # Without a name, so that a process that is killed leaves no file behind.
+        self._file = TemporaryFile()  # noqa: SIM115
+        # The file must outlive this function; it is closed with this object.
         weakref.finalize(self, self._file.close)
         self._offsets = array("Q", [0])
         """By number of a text: where it begins; last, where the next one will."""
