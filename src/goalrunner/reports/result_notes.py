@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from goalrunner.core.errors import some
 from goalrunner.core.labels import EXPLANATIONS, Label, label_in
-from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_summary import LOST, RUNNING, UNREADABLE, RunSummary
 from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact
@@ -65,7 +64,7 @@ def protected_lines(summary: RunSummary) -> Iterator[Fact]:
     is_open = summary.status in (RUNNING, LOST, UNREADABLE)
     if not summary.left_changed or is_open:
         return
-    is_complete = summary.status == GoalStatus.COMPLETE
+    is_complete = summary.status == "complete"
     has_label = any(label_in(text) in _OF_CHECKS for text in summary.labels)
     # The label of a complete run has these files already.
     if is_complete and has_label:
