@@ -86,7 +86,7 @@ def test_a_run_goes_on_where_its_machines_are_lost_one_after_another(
 
     assert (row["state"], row["status"]) == ("ended", "complete"), machines.output()
     # The agent itself has called again what was lost: each effect has an intent.
-    assert effects(done) == ["1", "2", "2", "3", "3"]
+    assert effects(done) == ["1", "2", "2", "3", "3"], machines.output()
     assert machines.calls_of(run_id) == 5
     files = {path.name for path in (tmp_path / "first/runs" / run_id).glob("project/*")}
     assert files >= {"r1", "r2", "r3"}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +35,6 @@ VALIDATORS = {
 }
 """The projects, and the validator that `goal init` finds."""
 
-MOST_SECONDS = 180
 AGENT = """\
 from pathlib import Path
 
@@ -96,7 +94,6 @@ def test_from_init_to_complete(
         assert done.returncode == 0, printed
         return printed
 
-    started = time.monotonic()
     objective = f"Repair {project.bug.path}."
     told = goal("init", "--yes", "--agent", "two-rounds", "--objective", objective)
     assert "Next: goal check, then goal run\n" in told
@@ -105,7 +102,6 @@ def test_from_init_to_complete(
     assert "result     ready: goal run\n" in goal("check")
     told = goal("run")
     assert "complete   2 rounds" in told
-    assert time.monotonic() - started < MOST_SECONDS
     goal("export", "--branch", "repaired")
     assert project.bug.path in goal("diff")
 
