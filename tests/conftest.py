@@ -74,7 +74,9 @@ def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
     """Mark the whole runs, before `-m` selects."""
-    mark_runs(items, whole_files=not any("::" in argument for argument in config.args))
+    names_tests = any("::" in argument for argument in config.args)
+    is_repeated = config.getoption("lf", default=False)
+    mark_runs(items, whole_files=not (names_tests or is_repeated))
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

@@ -131,7 +131,7 @@ BESIDE = cases(
             (
                 write_file("right.py", RIGHT),
                 shell(
-                    "(setsid nohup env -i sh -c 'sleep 0.3; cp right.py src/calc.py; sleep 3; "
+                    "(setsid nohup env -i sh -c 'sleep 1; cp right.py src/calc.py; sleep 3; "
                     "echo wrong > src/calc.py' >/dev/null 2>&1 &)"
                 ),
             ),

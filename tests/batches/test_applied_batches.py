@@ -139,6 +139,7 @@ def test_six_goals_of_which_two_conflict_and_one_is_red(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_an_integration_that_is_killed_again_and_again_comes_to_the_same_branch(
     workspace: Path, home: Path
 ) -> None:
