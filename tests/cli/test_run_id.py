@@ -31,15 +31,11 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+WORDS = ("run", "--objective", "Make files.", "--model", "scripted/../replies.jsonl")
+
+
 def goal_run(*options: str) -> int:
-    words = (
-        "run",
-        "--objective",
-        "Make files.",
-        "--model",
-        "scripted/../replies.jsonl",
-    )
-    return main([*words, "--id", "files-1", *options])
+    return main([*WORDS, "--id", "files-1", *options])
 
 
 def run_folder() -> RunFolder:
@@ -82,15 +78,8 @@ def test_a_run_that_sigterm_ended_goes_on(workspace: Path) -> None:
         agent("", shell("touch 1")),
         agent("Done."),
     )
-    words = (
-        "run",
-        "--objective",
-        "Make files.",
-        "--model",
-        "scripted/../replies.jsonl",
-    )
     options = ("--id", "files-1", "--validator", "test -e 1")
-    process = start(*words, *options, cwd=workspace)
+    process = start(*WORDS, *options, cwd=workspace)
     until = time.monotonic() + 60
     while not (workspace.parent / "begun").exists():
         assert time.monotonic() < until
@@ -156,15 +145,8 @@ def test_a_text_that_can_be_no_id_is_refused(
 def test_a_run_in_a_copy_has_that_id_as_well(workspace: Path) -> None:
     options = ("--validator", "test -e 2", "--isolate")
     # Each of these commands becomes a process in the copy, so it is one of its own.
-    words = (
-        "run",
-        "--objective",
-        "Make files.",
-        "--model",
-        "scripted/../replies.jsonl",
-    )
     for _ in range(2):
-        process = start(*words, "--id", "files-1", *options, cwd=workspace)
+        process = start(*WORDS, "--id", "files-1", *options, cwd=workspace)
         _, errors = process.communicate(timeout=120)
         assert process.returncode == 0, errors
     assert rounds() == 2

@@ -18,8 +18,8 @@ _BRACKETS = frozenset("(),")
 _COUNTED = frozenset({tokenize.NAME, tokenize.NUMBER, tokenize.STRING, tokenize.OP})
 
 
-def has_formatting(path: str) -> bool:
-    """Return whether the versions of a path can be compared as code."""
+def is_python_code(path: str) -> bool:
+    """Return whether the versions of a path can be compared by their syntax trees."""
     return path.endswith(".py")
 
 

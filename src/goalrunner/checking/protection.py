@@ -18,7 +18,7 @@ from goalrunner.checking.configuration import (
     folder_configured,
     is_python_itself,
 )
-from goalrunner.checking.formatting import has_formatting, is_reformatted
+from goalrunner.checking.formatting import is_python_code, is_reformatted
 from goalrunner.checking.manifests import added_commands, check_part, is_read_in_parts
 from goalrunner.checking.named_by_goal import NamedByGoal
 from goalrunner.checking.start_files import (
@@ -499,24 +499,12 @@ class Protection:
         """
         # Data of tests may be the expected output of a formatter.
         is_test = item.kind == "test" and item.rule == EXISTING_TEST
-        if is_test and has_formatting(item.path) and is_reformatted(old, new):
-            return replace(
-                item,
-                kind="source",
-                rule="",
-                protected=False,
-                named=False,
-            )
+        if is_test and is_python_code(item.path) and is_reformatted(old, new):
+            return _as_work(item)
         is_named = self.named.names(item.path)
         if item.kind == "configuration" and item.rule in _COMPARED_IN_PARTS:
             if self._is_same_part(item, old, new):
-                return replace(
-                    item,
-                    kind="source",
-                    rule="",
-                    protected=False,
-                    named=False,
-                )
+                return _as_work(item)
             is_asked_for = (item.change == "new" and is_named) or (
                 self._adds_named_commands(item.path, old, new)
             )
@@ -531,12 +519,7 @@ class Protection:
             return item
         is_data = item.kind == "data" and not item.named
         if item.rule.startswith(USED) or is_data:
-            return replace(
-                item,
-                kind="source",
-                rule="",
-                named=False,
-            )
+            return _as_work(item)
         return item
 
     def _is_same_part(
@@ -575,6 +558,17 @@ def _is_source(path: str, mode: str) -> bool:
     return mode == "100755" and "." not in path.rpartition("/")[2]
 
 
+def _as_work(item: ChangedPath) -> ChangedPath:
+    """Return a changed path that is work of the agent and no check."""
+    return replace(
+        item,
+        kind="source",
+        rule="",
+        protected=False,
+        named=False,
+    )
+
+
 def contents_needed(changes: Mapping[str, EntryPair]) -> dict[str, str]:
     """Return the ids of the contents that `classify_changes` compares in parts.
 
@@ -583,7 +577,7 @@ def contents_needed(changes: Mapping[str, EntryPair]) -> dict[str, str]:
     needed: dict[str, str] = {}
     for path, entries in changes.items():
         # Other contents are compared by their ids.
-        if not (is_read_in_parts(path) or (has_formatting(path) and all(entries))):
+        if not (is_read_in_parts(path) or (is_python_code(path) and all(entries))):
             continue
         for entry in entries:
             if entry is not None and entry.stored:
